@@ -21,7 +21,7 @@ MAY_NAME = ("frameworks", "configs", "experiment", "cli", "demo")
 
 
 WORDS = re.compile(
-    r"lm loss|deepspeed|jax|xla|mcore|eod_mask|megatron|maxtext|(?<![a-z])nemo(?![a-z])|torchtitan|primus",
+    r"lm loss|deepspeed|jax|xla(?!bel)|mcore|eod_mask|megatron|maxtext|(?<![a-z])nemo(?![a-z])|torchtitan|primus",
     re.IGNORECASE,
 )
 EXCEPTIONS = {

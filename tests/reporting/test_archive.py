@@ -228,6 +228,17 @@ def test_a_home_outside_of_the_bundle_is_refused(refusal: Any, tmp_path: Path, m
     refusal(bundles.pack(tmp_path / "other.zip", files))
 
 
+@pytest.mark.parametrize("version", ["1.0; rm -rf ~", "$(id)", "", "1.0\n", "x" * 200])
+def test_a_version_that_would_act_in_a_command_is_refused(
+    refusal: Any, tmp_path: Path, made_bundle: Path, version: str
+) -> None:
+    files = bundles.files_of(made_bundle)
+    manifest = json.loads(files[bundles.MANIFEST])
+    manifest["environment"]["steelyard"] = version
+    files[bundles.MANIFEST] = json.dumps(manifest).encode()
+    refusal(bundles.pack(tmp_path / "other.zip", files))
+
+
 @pytest.mark.parametrize("place", ["../../../../first", "/etc", "../../runs/../../first"])
 def test_a_comparison_that_names_a_run_outside_of_the_bundle_is_refused(
     refusal: Any, tmp_path: Path, place: str

@@ -1,5 +1,6 @@
 """A bundle contains what its report is made from, without secrets, and replaces nothing that is not a bundle."""
 
+import hashlib
 import json
 import shutil
 import zipfile
@@ -11,6 +12,7 @@ import pytest
 import bundles
 import steelyard
 from steelyard.errors import InputError
+from steelyard.records.contents import records_digest
 from steelyard.records.writer import Heartbeat
 from steelyard.secrets import HIDDEN, Redactor
 
@@ -70,6 +72,12 @@ def test_a_report_prints_the_digest_of_its_records_alike_inside_and_outside_of_a
     rows = [line for line in report.read_text().splitlines() if line.startswith("| runs/first |")]
     assert len(rows) == 1
     assert rows[0] in bundles.files_of(Path("out.zip"))["report/report.md"].decode()
+
+
+def test_the_digest_of_a_run_is_that_of_sha256sum(run: Path) -> None:
+    names = ("events.jsonl", "logs/node0.log", "plan.json", "run.json", "steps.jsonl", "telemetry.jsonl")
+    lines = [f"{hashlib.sha256((run / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    assert records_digest(run) == hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def test_only_a_bundle_is_replaced(cli: Any, run: Path) -> None:

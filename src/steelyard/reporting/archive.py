@@ -2,6 +2,8 @@
 
 import contextlib
 import hashlib
+import os
+import shlex
 import shutil
 import stat
 import struct
@@ -9,13 +11,15 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
+
+from pydantic import Field
 
 from steelyard.errors import InfrastructureError, InputError
 from steelyard.files import open_regular
 from steelyard.ingestion.sources import MOST_UNPACKED, in_units
+from steelyard.records.manifest import Record
 
 KEY = "BUNDLE"
 EXPECTED = "a bundle as `steelyard report --bundle` writes it"
@@ -24,14 +28,15 @@ MOST_RATIO = 200
 SMALL = 256 << 20
 """Unpacked bytes that any file may have."""
 MOST_DIRECTORY_BYTES = 16 << 20
-"""Limit of the table of entries, which is read at once: 150,000 entries of our names."""
+"""Limit of the table of entries, which is read at once, and of the manifest: 80,000 files with our names."""
 _MOST_NAME, _MOST_PART, _MOST_DEEP = 1024, 255, 16
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
-_LOCAL_HEADER_BYTES, _DIRECTORY_ENTRY_BYTES = 30, 46
+_LOCAL_HEADER_BYTES, _MANIFEST_ENTRY_BYTES = 30, 160
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BLOCK_BYTES = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = (stat.S_IFREG | 0o644) << 16
+_LARGER = "set TMPDIR to a directory with more space"
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
     *(NotImplementedError, RuntimeError, ValueError, OverflowError),
@@ -39,12 +44,11 @@ _DAMAGED = (
 """What zipfile raises for a file that is not a zip, or is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Size and checksum of an unpacked file."""
+class Content(Record):
+    """Size and checksum of a file."""
 
-    bytes: int
-    sha256: str
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"\A[0-9a-f]{64}\z")
 
 
 class Archive:
@@ -87,7 +91,7 @@ class Archive:
                     copy.write(block)
                 except OSError as reason:
                     raise not_stored(place, reason) from None
-        return Content(total, digest.hexdigest())
+        return Content(bytes=total, sha256=digest.hexdigest())
 
     def _blocks(self, name: str) -> Iterator[bytes]:
         """The content of an entry, at most as long as declared."""
@@ -110,7 +114,7 @@ class Archive:
 def opened(path: Path, most_unpacked: int | None = None) -> Iterator[Archive]:
     """Open a zip and check all of its entries; InputError if one of them could harm. Nothing is unpacked yet."""
     try:
-        file = open_regular(path.resolve())
+        file = open_regular(Path(os.path.realpath(path)))  # the user may name a link
     except OSError as reason:
         complaint, way_on = f"{path} cannot be read ({reason.strerror})", "steelyard report NAME --bundle FILE"
         raise InputError(complaint, key=KEY, value=str(path), expected=EXPECTED, next=way_on) from None
@@ -155,7 +159,7 @@ def _checked(path: Path, archive: zipfile.ZipFile, most_unpacked: int) -> dict[s
             key="--max-unpacked",
             value=in_units(most_unpacked),
             expected="a smaller bundle, or a larger limit",
-            next=f"steelyard verify {path} --max-unpacked {in_units(16 * most_unpacked)}",
+            next=f"steelyard verify {shlex.quote(str(path))} --max-unpacked {in_units(16 * most_unpacked)}",
         )
     return {entry.orig_filename: entry for entry in entries}
 
@@ -163,7 +167,7 @@ def _checked(path: Path, archive: zipfile.ZipFile, most_unpacked: int) -> dict[s
 def check_names(names: Sequence[str]) -> None:
     """Refuse files that no bundle can have."""
     problem = _names_problem(names)
-    if sum(_DIRECTORY_ENTRY_BYTES + len(name.encode(errors="replace")) for name in names) > MOST_DIRECTORY_BYTES:
+    if sum(_MANIFEST_ENTRY_BYTES + len(name.encode(errors="replace")) for name in names) > MOST_DIRECTORY_BYTES:
         problem = f"{len(names):,} files"
     if problem is not None:
         expected, way_on = "plain names, each once", "rename it, or bundle a part"
@@ -179,10 +183,11 @@ def _names_problem(names: Sequence[str]) -> str | None:
         if spelling in spellings:
             return f"{spellings[spelling]!r} and {name!r}, which are one file on some systems"
         spellings[spelling] = name
-    for name in names:
-        for parent in PurePosixPath(name).parents:
-            if _alike(str(parent)) in spellings:
-                return f"{str(parent)!r} as a file and as a directory"
+    for spelling in spellings:
+        above = spelling
+        while above := above.rpartition("/")[0]:
+            if above in spellings:
+                return f"{spellings[above]!r} as a file and as a directory"
     return None
 
 
@@ -230,8 +235,10 @@ def _check_places(path: Path, archive: zipfile.ZipFile) -> None:
 
 
 def write(file: BinaryIO, root: Path, names: Iterable[str], observe: Callable[[int], None]) -> None:
-    """Write files below `root` as a zip, in this order: same names and content, same bytes. Names ending in .json
-    at the top are stored as they are, so that the kind of the file can be told from its start."""
+    """Write files below `root` as a zip, in this order: same names and content, same bytes.
+
+    A file at the top is not compressed, so that a bundle is recognized by its start.
+    """
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -249,7 +256,7 @@ def check_space(directory: Path, needed: int) -> None:
     free = shutil.disk_usage(directory).free
     if needed > free:
         complaint = f"{directory} has {free >> 20:,} MiB free, and {needed >> 20:,} MiB are needed"
-        raise InfrastructureError(complaint, key="TMPDIR", value=str(directory), next="TMPDIR=DIR steelyard …")
+        raise InfrastructureError(complaint, key="TMPDIR", value=str(directory), next=_LARGER)
 
 
 def refused(path: Path, problem: str) -> InputError:
@@ -261,4 +268,4 @@ def refused(path: Path, problem: str) -> InputError:
 def not_stored(place: Path, reason: OSError) -> InfrastructureError:
     """The error for a temporary file that cannot be written."""
     complaint = f"{place} cannot be written ({reason.strerror})"
-    return InfrastructureError(complaint, key="TMPDIR", value=str(place), next="TMPDIR=DIR steelyard …")
+    return InfrastructureError(complaint, key="TMPDIR", value=str(place), next=_LARGER)

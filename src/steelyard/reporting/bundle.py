@@ -10,6 +10,7 @@ from pydantic import Field
 
 from steelyard import __version__
 from steelyard.records.manifest import Record
+from steelyard.reporting.archive import Content
 from steelyard.reporting.documents import KINDS
 from steelyard.reporting.figures import FORMS
 
@@ -32,7 +33,8 @@ Observe = Callable[[str, int], None]
 class Environment(Record):
     """What a report was made with."""
 
-    steelyard: str = Field(max_length=100)
+    steelyard: str = Field(pattern=r"\A[0-9A-Za-z.+!_-]{1,100}\z")
+    """A version as pip takes it, since it is part of a command that is shown."""
     python: str
     numpy: str
     scipy: str
@@ -45,11 +47,6 @@ class Environment(Record):
     def arithmetic(self) -> tuple[str, ...]:
         """What decides the last digits of figures."""
         return self.python, self.numpy, self.scipy, self.machine
-
-
-class FileEntry(Record):
-    bytes: int = Field(ge=0)
-    sha256: str = Field(pattern=r"\A[0-9a-f]{64}\z")
 
 
 class BundleManifest(Record):
@@ -69,7 +66,7 @@ class BundleManifest(Record):
     """Lines of these files from which a secret was removed when the bundle was made."""
     left_out: list[str]
     """Binary logs that are not in the bundle, because they contain text like a secret."""
-    files: dict[str, FileEntry]
+    files: dict[str, Content]
     """Every other file of the bundle."""
 
     @property

@@ -11,6 +11,7 @@ from steelyard.files import open_regular, place_of, placed_from, replacing
 from steelyard.records.contents import file_digest, is_regular, record_files
 from steelyard.records.strict import LINE_BYTES, unreadable
 from steelyard.reporting import SUFFIXES, archive, check_place, format_of, unwritable
+from steelyard.reporting.archive import Content
 from steelyard.reporting.bundle import (
     FILE,
     MARK,
@@ -18,7 +19,6 @@ from steelyard.reporting.bundle import (
     ROOT,
     WITH_RECORDS,
     BundleManifest,
-    FileEntry,
     Observe,
     this_environment,
 )
@@ -47,13 +47,12 @@ class Staged:
             except OSError as reason:
                 raise archive.not_stored(path, reason) from None
 
-    def entries(self) -> dict[str, FileEntry]:
-        names = sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file())
-        return {name: self._entry(name) for name in names}
-
-    def _entry(self, name: str) -> FileEntry:
-        path = self.root / name
-        return FileEntry(bytes=path.stat().st_size, sha256=file_digest(path, self.root))
+    def contents(self) -> dict[str, Content]:
+        paths = {str(path.relative_to(self.root)): path for path in self.root.rglob("*") if path.is_file()}
+        return {
+            name: Content(bytes=path.stat().st_size, sha256=file_digest(path, self.root))
+            for name, path in sorted(paths.items())
+        }
 
 
 def write_bundle(path: Path, topic: Topic, asked: Asked, observe: Observe) -> BundleManifest:
@@ -79,7 +78,7 @@ def write_bundle(path: Path, topic: Topic, asked: Asked, observe: Observe) -> Bu
             environment=this_environment(),
             redacted=staged.redacted,
             left_out=staged.left_out,
-            files=staged.entries(),
+            files=staged.contents(),
         )
         staged.write({FILE: manifest.model_dump_json(indent=2) + "\n"})
         try:
@@ -117,7 +116,7 @@ def _copy_runs(layout: Layout, staged: Staged, observe: Observe) -> None:
 
 
 def _copy(run: Path, name: str, staged: Staged, place: str, observe: Callable[[int], None]) -> None:
-    """Copy a file without secrets, line by line."""
+    """Copy a file without secrets, line by line; a binary file with a secret is left out."""
     copied, redactor = staged.root / place, Redactor(as_json=name.endswith(_JSON))
     try:
         source = open_regular(run / name, below=run)
@@ -130,11 +129,12 @@ def _copy(run: Path, name: str, staged: Staged, place: str, observe: Callable[[i
             while line := source.readline(LINE_BYTES):
                 copy.write(redactor(line))
                 observe(len(line))
-        if redactor.changed and is_binary:
+        if not redactor.changed:
+            return
+        if is_binary:
             copied.unlink()
+            staged.left_out.append(place)
+        else:
+            staged.redacted[place] = redactor.changed
     except OSError as reason:
         raise archive.not_stored(copied, reason) from None
-    if redactor.changed and is_binary:
-        staged.left_out.append(place)
-    elif redactor.changed:
-        staged.redacted[place] = redactor.changed

@@ -206,7 +206,7 @@ def _files(unpacked: Unpacked, belonging: Set[str] | None) -> list[Finding]:
             findings.append(decide(FILE_MISSING, file=name))
         elif name not in entries or not belongs:
             findings.append(decide(FILE_EXTRA, file=name))
-        elif unpacked.contents[name] != Content(**entries[name].model_dump()):
+        elif unpacked.contents[name] != entries[name]:
             findings.append(FILES.failed(FILE_CHANGED, file=name))
     return findings or [FILES.passed(FILES_COMPLETE, count=len(entries))]
 

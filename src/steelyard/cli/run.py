@@ -145,7 +145,7 @@ def _series(typed: RunVerbOptions) -> "Series | None":
     selection = replace(typed, platform=None, allow=allow).selection()
     cells = api.cells(typed.file, names, is_suite, **selection)
     differs = SUITE in cells.file.content and cells.repeats != repeats
-    if is_suite and differs and earlier is not None and typed.repeats is None:
+    if is_suite and differs and earlier is not None and typed.repeats is None and typed.seeds is None:
         printing.note(f"repeats per cell: {repeats}, as in {earlier.directory}; the file has {cells.repeats}")
     return series_of(cells, repeats, typed.seeds, typed.skip_oversized)
 

@@ -85,7 +85,7 @@ def profile_of(subject: Subject, log: str) -> Profile:
     settings = {key: _scalar(value) for key, (_, value) in known.items()}
     if manifest.platform.nodes is not None:
         settings[NODES] = manifest.platform.nodes
-    if (model := _model(subject)) is not None:
+    if (model := model_of(subject)) is not None:
         settings[MODEL] = model
     name = manifest.platform.gpu or manifest.platform.gpu_name
     gpu = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "gpu" if name else None
@@ -99,7 +99,7 @@ def _scalar(value: Any) -> Scalar:
     return value if value is None or isinstance(value, bool | int | str) else json.dumps(value, sort_keys=True)
 
 
-def _model(subject: Subject) -> str | None:
+def model_of(subject: Subject) -> str | None:
     """The preset that was stated or has these dimensions; else layers x hidden size."""
     if (stated := subject.value("model.preset")) is not None:
         return str(stated)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.accounting.flops import parameters
+from steelyard.campaign.suite_cells import model_of
 from steelyard.comparison.codes import shown
 from steelyard.comparison.phrases import listed, plural
-from steelyard.experiment.presets import PRESETS, preset_of_size
+from steelyard.experiment.presets import PRESETS
 from steelyard.frameworks.logs.settings import VERSION
 from steelyard.reporting.curves import number
 from steelyard.reporting.paper import Block, PaperTable, Paragraph, Ref
@@ -47,11 +48,10 @@ def model_names(subjects: Iterable[Subject]) -> list[str]:
 
 def model_name(subject: Subject) -> str:
     """The preset that was stated or has these dimensions; else the experiment, or for a log layers x hidden size."""
-    known = subject.value("model.preset") or preset_of_size(subject.dimensions)
-    if known is None and subject.run.manifest.ingested is None:
-        known = subject.run.manifest.experiment.name
-    layers, hidden = subject.value("model.num_layers"), subject.value("model.hidden_size")
-    return str(known or (f"{layers}x{hidden}" if layers and hidden else "a model without a name"))
+    known, manifest = model_of(subject), subject.run.manifest
+    if known not in PRESETS and manifest.ingested is None:
+        known = manifest.experiment.name or known
+    return known or "a model without a name"
 
 
 def distinct(values: Iterable[str | None]) -> str:
